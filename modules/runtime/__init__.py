@@ -1,0 +1,1 @@
+"""Scripts that run inside pods: the standard library, and TensorFlow where they need it. Never imported."""
