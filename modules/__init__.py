@@ -13,7 +13,8 @@
     outputs     PURE   Plan → stack outputs
     deploy      SHELL  object → Pulumi resource, and the options policy; alone imports pulumi_kubernetes
     component   SHELL  TfCluster, the Pulumi component
-    access      SHELL  which cluster a stack means, and whether it answers
+    access      SHELL  which cluster a stack means, and whether it answers (probe.py asks it)
+    api         SHELL  a client of its API server
     live        SHELL  what the cluster says of a training
     view        SHELL  how that is shown
     cli         SHELL  the `tfcluster` command

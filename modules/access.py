@@ -5,23 +5,25 @@ is silent then, or hangs for a minute when packets are dropped, and its `up` com
 this check comes first. Not decided here: what is deployed.
 """
 
+import json
 import os
-import threading
-from dataclasses import dataclass, field
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kubernetes import client, config
-from kubernetes.client.exceptions import ApiException
-from urllib3.exceptions import HTTPError
+import yaml
 
 from local import paths
 from modules.errors import EnvironmentFault
 
-# The whole check, DNS and credential helpers included.
+# The whole check, name servers and credential helpers included.
 TIMEOUT_SECONDS = 5
 
 START_LOCAL = "start the embedded cluster: ./tfcluster local up"
+LOG_IN = "log in to the cluster again"
 
 
 @dataclass(frozen=True)
@@ -29,140 +31,139 @@ class Access:
     """The cluster of a stack: what the provider is told, and what could not be checked."""
 
     context: str | None
-    kubeconfig: Path | None
+    kubeconfig: str
     server: str = ""
+    # Whether the kubeconfig is the embedded cluster's own, which only this project knows to look for.
+    embedded: bool = False
+    # Whether the cluster did not answer, or could not be asked.
     silent: bool = False
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
 
-
-def reach(context: str | None, namespace: str, *, preview: bool) -> Access:
-    """The cluster of `context`. If it does not serve, a preview gets a warning, all else an EnvironmentFault."""
-    kubeconfig = _kubeconfig_with(context)
-    try:
-        found = find(context)
-    except EnvironmentFault as fault:
-        if not preview:
-            raise
-        return Access(context, kubeconfig, silent=True, warnings=(_unchecked(fault),))
-    try:
-        _check(found, namespace)
-    except EnvironmentFault as fault:
-        if not preview:
-            raise
-        answers = isinstance(fault, NamespaceMissing)
-        return Access(found.context, kubeconfig, found.server, silent=not answers, warnings=(_unchecked(fault),))
-    return found
+    @property
+    def where(self) -> str:
+        return f"context '{self.context}', server {self.server}"
 
 
 class NamespaceMissing(EnvironmentFault):
     """The cluster answers, but has no such namespace."""
 
 
+def reach(context: str | None, namespace: str, *, preview: bool) -> Access:
+    """The cluster of `context`. If it does not serve, a preview gets a warning, all else an EnvironmentFault."""
+    found = Access(context, *_kubeconfig_for(context), silent=True)
+    try:
+        found = find(context)
+        _check(found, namespace)
+    except EnvironmentFault as fault:
+        if not preview:
+            raise
+        silent = not isinstance(fault, NamespaceMissing)
+        return Access(found.context, found.kubeconfig, found.server, found.embedded, silent, (_unchecked(fault),))
+    return found
+
+
 def find(context: str | None) -> Access:
-    """The context in the kubeconfig, by its name; the current one when there is none. Asks no cluster."""
-    kubeconfig = _kubeconfig_with(context)
-    contexts: Any
-    current: Any
+    """The context in the kubeconfig, by its name; the current one when there is none.
+
+    Asks neither the cluster nor a credential helper: both may hang.
+    """
+    kubeconfig, server, embedded = _kubeconfig_for(context)
+    if context == paths.LOCAL_CONTEXT and not embedded and not _mentions(kubeconfig, context):
+        raise EnvironmentFault(f"the embedded cluster is not running (context '{context}')", fix=START_LOCAL)
     try:
-        contexts, current = config.list_kube_config_contexts(str(kubeconfig) if kubeconfig else None)
-    except (config.ConfigException, TypeError, AttributeError) as error:
+        contexts, clusters, current = _content(kubeconfig)
+        name = context or current
+        if name and name in contexts:
+            server = clusters[contexts[name]["cluster"]]["server"]
+    except (OSError, ValueError, TypeError, AttributeError, KeyError, yaml.YAMLError) as error:
+        why = f"no cluster {error} in it" if isinstance(error, KeyError) else " ".join(str(error).split())
         raise EnvironmentFault(
-            f"no usable kubeconfig: {_where(kubeconfig)}", why=str(error), fix=f"set KUBECONFIG, or {START_LOCAL}"
+            f"no usable kubeconfig: {kubeconfig}", why=why, fix=f"set KUBECONFIG, or {START_LOCAL}"
         ) from None
-    known = {entry["name"] for entry in contexts}
-    name: str = context or (current or {}).get("name") or ""
-    if name not in known:
-        fix = START_LOCAL if name == paths.LOCAL_CONTEXT else f"known there: {', '.join(sorted(known)) or 'none'}"
-        raise EnvironmentFault(f"context '{name}' is not in the kubeconfig: {_where(kubeconfig)}", fix=fix)
-    return Access(name, kubeconfig, _server(kubeconfig, name))
+    known = f"known there: {', '.join(sorted(contexts)) or 'none'}"
+    if not name:
+        fix = f"name one in the stack (`context:`); {known}"
+        raise EnvironmentFault(f"the kubeconfig has no current context: {kubeconfig}", fix=fix)
+    if name not in contexts:
+        raise EnvironmentFault(f"context '{name}' is not in the kubeconfig: {kubeconfig}", fix=known)
+    return Access(name, kubeconfig, server, embedded)
 
 
-def api_client(access: Access) -> client.ApiClient:
-    """A client of the API server, with the credentials of the kubeconfig."""
-    try:
-        kubeconfig = str(access.kubeconfig) if access.kubeconfig else None
-        return config.new_client_from_config(kubeconfig, context=access.context)
-    except (config.ConfigException, OSError, ValueError) as error:
-        raise EnvironmentFault(
-            f"the credentials of context '{access.context}' cannot be used: {_where(access.kubeconfig)}", why=str(error)
-        ) from None
+def _kubeconfig_for(context: str | None) -> tuple[str, str, bool]:
+    """Kubeconfig, server (not known yet), and whether it is the embedded cluster's own."""
+    if context == paths.LOCAL_CONTEXT and paths.kubeconfig().exists():
+        return str(paths.kubeconfig()), "", True
+    files = os.environ.get("KUBECONFIG") or str(Path("~/.kube/config").expanduser())
+    return os.pathsep.join(str(Path(file).absolute()) for file in files.split(os.pathsep) if file), "", False
+
+
+def _mentions(kubeconfig: str, context: str) -> bool:
+    """Whether the user has a context of this name, whatever else their kubeconfig says."""
+    files = [Path(file) for file in kubeconfig.split(os.pathsep)]
+    return any(context in file.read_text(errors="replace") for file in files if file.is_file())
+
+
+def _content(kubeconfig: str) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """Contexts, clusters and the current context of all its files; as in kubectl, the first to say something wins."""
+    contexts: dict[str, Any] = {}
+    clusters: dict[str, Any] = {}
+    current = ""
+    files = [Path(file) for file in kubeconfig.split(os.pathsep) if Path(file).exists()]
+    if not files:
+        raise ValueError("no such file")
+    for file in files:
+        content = yaml.safe_load(file.read_text()) or {}
+        contexts = {entry["name"]: entry["context"] for entry in content.get("contexts") or ()} | contexts
+        clusters = {entry["name"]: entry["cluster"] for entry in content.get("clusters") or ()} | clusters
+        current = current or content.get("current-context") or ""
+    return contexts, clusters, current
 
 
 def _check(access: Access, namespace: str) -> None:
-    """One question to the API server, with a deadline over everything that it takes to ask it."""
-    outcome: list[BaseException | None] = []
-
-    def ask() -> None:
-        try:
-            core = client.CoreV1Api(api_client(access))
-            core.api_client.configuration.retries = False
-            core.read_namespace(namespace, _request_timeout=TIMEOUT_SECONDS)
-            outcome.append(None)
-        except BaseException as error:
-            outcome.append(error)
-
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
-    thread.join(TIMEOUT_SECONDS)
-    where = f"context '{access.context}', server {access.server}"
-    if not outcome:
-        raise EnvironmentFault(f"the cluster does not answer within {TIMEOUT_SECONDS} s: {where}", fix=_fix(access))
-    match outcome[0]:
+    """One question to the API server; returns when its answer means that a stack can be deployed."""
+    said = _asked(access, namespace)
+    fix = START_LOCAL if access.embedded else "check the network, VPN or tunnel to the cluster"
+    match said:
         case None:
+            raise EnvironmentFault(f"the cluster does not answer within {TIMEOUT_SECONDS} s: {access.where}", fix=fix)
+        case {"unreachable": why}:
+            raise EnvironmentFault(f"the cluster cannot be reached: {access.where}", why=why, fix=fix)
+        case {"credentials": what, "why": why, "fix": login}:
+            raise EnvironmentFault(what, why=why, fix=login)
+        # Who may not read namespaces (403) may still create what the stack needs.
+        case {"status": 200 | 403}:
             return
-        case ApiException(status=404):
+        case {"status": 401}:
+            raise EnvironmentFault(f"the cluster refuses the credentials: {access.where}", fix=LOG_IN)
+        case {"status": 404}:
             raise NamespaceMissing(
-                f"there is no namespace '{namespace}': {where}", fix=f"kubectl create namespace {namespace}"
+                f"there is no namespace '{namespace}': {access.where}", fix=f"kubectl create namespace {namespace}"
             )
-        case ApiException(status=403):
-            # Who may not read namespaces may still create what the stack needs.
-            return
-        case ApiException(status=401):
-            raise EnvironmentFault(f"the cluster refuses the credentials: {where}", fix="log in to the cluster again")
-        case ApiException() as answer:
-            raise EnvironmentFault(f"the cluster answers {answer.status} {answer.reason}: {where}")
-        case EnvironmentFault() as fault:
-            raise fault
-        case HTTPError() | OSError() as error:
-            raise EnvironmentFault(f"the cluster cannot be reached: {where}", why=_cause(error), fix=_fix(access))
-        case error:
-            raise error
+        case _:
+            answer = f"{said.get('status')} {said.get('why', '')}".strip()
+            raise EnvironmentFault(f"the cluster answers {answer}: {access.where}")
 
 
-def _kubeconfig_with(context: str | None) -> Path | None:
-    """The embedded cluster has a kubeconfig of its own; other contexts are in the user's. None: the usual places."""
-    if context != paths.LOCAL_CONTEXT or not paths.kubeconfig().exists():
-        return None
-    return paths.kubeconfig()
-
-
-def _server(kubeconfig: Path | None, context: str) -> str:
-    settings: Any = client.Configuration()
-    try:
-        config.load_kube_config(str(kubeconfig) if kubeconfig else None, context, settings, persist_config=False)
-    except (config.ConfigException, OSError, ValueError):
-        return "unknown"
-    return settings.host
-
-
-def _where(kubeconfig: Path | None) -> str:
-    return str(kubeconfig or os.environ.get("KUBECONFIG") or Path("~/.kube/config").expanduser())
-
-
-def _fix(access: Access) -> str:
-    return START_LOCAL if access.context == paths.LOCAL_CONTEXT else "check the network, VPN or tunnel to the cluster"
+def _asked(access: Access, namespace: str) -> dict[str, Any] | None:
+    """What modules/probe.py says; None when it has said nothing by the deadline."""
+    command = [sys.executable, "-m", "modules.probe", access.kubeconfig, access.context or "", namespace]
+    home = Path(__file__).resolve().parent.parent
+    with subprocess.Popen(
+        command, cwd=home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            # Its credential helper, too.
+            os.killpg(process.pid, signal.SIGKILL)
+            return None
+    if process.returncode:
+        why = err.strip().splitlines()[-1] if err.strip() else f"exit code {process.returncode}"
+        return {"credentials": f"the check of the cluster failed: {access.where}", "why": why, "fix": ""}
+    return json.loads(out)
 
 
 def _unchecked(fault: EnvironmentFault) -> str:
     return (
         f"{fault}\n  Not checked in this preview: whether the cluster accepts these objects, and what is already there."
     )
-
-
-def _cause(error: BaseException) -> str:
-    """The innermost reason: urllib3 wraps it three times."""
-    reason = getattr(error, "reason", None)
-    while isinstance(reason, BaseException):
-        error, reason = reason, getattr(reason, "reason", None)
-    text = str(error)
-    return text.rsplit(": ", 1)[-1] if "Failed to establish" in text else text

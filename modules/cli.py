@@ -112,7 +112,7 @@ def _status(given: argparse.Namespace) -> int:
 
     from modules import view
 
-    Console().print(view.table(_live(given.stack).snapshot(), 0))
+    Console().print(view.table(_live(given.stack).snapshot()))
     return errors.EXIT_OK
 
 
@@ -120,7 +120,11 @@ def _wait(given: argparse.Namespace) -> int:
     from modules import live, view
 
     training = _live(given.stack)
-    seen = view.watch(training, given.timeout)
+    try:
+        seen = view.watch(training, given.timeout)
+    except KeyboardInterrupt:
+        print(f"\nNo longer watching; the training goes on. Again: tfcluster wait -s {given.stack}", file=sys.stderr)
+        return 130
     if seen.state == live.SUCCEEDED:
         _show_last_lines(training, seen)
         return errors.EXIT_OK

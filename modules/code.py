@@ -16,6 +16,13 @@ def files_below(code: str | None, base: Path = Path()) -> dict[str, bytes]:
     if code is None:
         return {}
     root = base / code
+    try:
+        return _files_at(root, code, base)
+    except OSError as error:
+        raise SpecError([Problem("code", f"cannot be read: {error}")]) from None
+
+
+def _files_at(root: Path, code: str, base: Path) -> dict[str, bytes]:
     if root.is_file():
         return {root.name: root.read_bytes()}
     if not root.is_dir():

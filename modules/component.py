@@ -40,8 +40,9 @@ class TfCluster(pulumi.ComponentResource):
         except TfclusterError as problem:
             raise pulumi.RunError(str(problem)) from None
         super().__init__("tfcluster:index:TfCluster", name, {}, opts)
-        deploy.deploy(manifests, parent=self)
+        deploy.deploy(name, manifests, parent=self)
         self.values = outputs.outputs(planned)
         for key, value in self.values.items():
             setattr(self, key, value)
-        self.register_outputs(self.values)
+        # The addresses grow with the replicas; a program that wants them in its state exports them.
+        self.register_outputs({key: value for key, value in self.values.items() if key != "cluster"})

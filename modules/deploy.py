@@ -13,10 +13,11 @@ from pulumi_kubernetes.batch.v1 import Job
 from pulumi_kubernetes.core.v1 import ConfigMap, Service
 from pulumi_kubernetes.networking.v1 import NetworkPolicy
 
+from modules import names
 from modules.access import Access
 from modules.manifests import Manifest
 
-_CLASSES = {"ConfigMap": ConfigMap, "Service": Service, "NetworkPolicy": NetworkPolicy, "Job": Job}
+_CLASSES = {"Service": Service, "NetworkPolicy": NetworkPolicy}
 
 # The provider waits for a Job to complete, ten minutes at most: a training takes longer. This condition is true as soon
 # as the Job exists; its deletion is still waited for, which `skipAwait` would give up.
@@ -31,9 +32,8 @@ _IMMUTABLE_IN_JOBS = [
     "spec.successPolicy",
 ]
 
-# Seconds that a provider waits for each answer of a cluster that our own check found silent: long enough to be sure,
-# short enough for a preview.
-_SILENT_CLUSTER_TIMEOUT = 5
+# Our own check has waited five seconds for such a cluster; the provider asks it several times more.
+_SILENT_CLUSTER_TIMEOUT = 1
 
 
 def provider(access: Access) -> Provider:
@@ -41,32 +41,42 @@ def provider(access: Access) -> Provider:
     return Provider(
         "cluster",
         context=access.context,
-        kubeconfig=str(access.kubeconfig) if access.kubeconfig else None,
+        # Other kubeconfigs are where the provider looks by itself, and differ from one machine to the next.
+        kubeconfig=access.kubeconfig if access.embedded else None,
         # Without it a changed server address would replace every object.
         cluster_identifier=access.context or "current",
         kube_client_settings={"timeout": _SILENT_CLUSTER_TIMEOUT} if access.silent else None,
     )
 
 
-def deploy(manifests: list[Manifest], parent: pulumi.Resource) -> None:
-    """Registers all objects as children of `parent`, named by role and not by position."""
-    generation = next(manifest for manifest in manifests if manifest["kind"] == "ConfigMap")
+def deploy(name: str, manifests: list[Manifest], parent: pulumi.Resource) -> None:
+    """Registers all objects as children of `parent`, named by role and not by position.
+
+    The names start with `name`, the parent's own: a URN has the parent's type and not its name, and one program may
+    have several clusters.
+    """
+    jobs = [manifest for manifest in manifests if manifest["kind"] == "Job"]
+    others = {manifest["kind"]: manifest for manifest in manifests if manifest["kind"] != "Job"}
+    generation = others.pop("ConfigMap")
     # All Jobs are deleted before this map is, and made after it: so no pod of the old generation lives beside one of
     # the new. That holds because its name reaches every Job as an output.
-    barrier = ConfigMap("cluster", **_arguments(generation), opts=_options(parent, delete_before_replace=True))
-    name = generation["metadata"]["name"]
-    for manifest in manifests:
-        kind = manifest["kind"]
-        if manifest is generation:
-            continue
-        if kind == "Job":
-            role = manifest["metadata"]["name"].removeprefix(f"{manifest['spec']['template']['spec']['subdomain']}-")
-            arguments = _with_output(_accepted_at_once(_arguments(manifest)), name, barrier.metadata.name)
-            options = _options(parent, delete_before_replace=True, replace_on_changes=_IMMUTABLE_IN_JOBS,
-                               ignore_changes=["spec.suspend"])  # fmt: skip
-            Job(role, **arguments, opts=options)
-        else:
-            _CLASSES[kind](kind.lower(), **_arguments(manifest), opts=_options(parent))
+    barrier = ConfigMap(f"{name}-cluster", **_arguments(generation), opts=_options(parent, delete_before_replace=True))
+    made = {
+        kind: _CLASSES[kind](f"{name}-{kind.lower()}", **_arguments(manifest), opts=_options(parent))
+        for kind, manifest in others.items()
+    }
+    for manifest in jobs:
+        role = manifest["metadata"]["labels"][names.LABEL_COMPONENT]
+        arguments = _accepted_at_once(_arguments(manifest))
+        options = _options(
+            parent,
+            delete_before_replace=True,
+            replace_on_changes=_IMMUTABLE_IN_JOBS,
+            # No server listens before the policy that closes its port is there.
+            depends_on=[made["NetworkPolicy"]],
+        )
+        arguments = _with_output(arguments, generation["metadata"]["name"], barrier.metadata.name)
+        Job(f"{name}-{role}", **arguments, opts=options)
 
 
 def _options(parent: pulumi.Resource, **more: Any) -> pulumi.ResourceOptions:

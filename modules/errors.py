@@ -41,7 +41,7 @@ class Problem:
 
 
 class SpecError(TfclusterError):
-    """Every problem of a stack file at once, in the order of the file."""
+    """Every problem of a stack file at once."""
 
     exit_code = EXIT_BAD_INPUT
 

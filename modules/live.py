@@ -13,7 +13,8 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from modules import names, rules
-from modules.access import Access, api_client
+from modules.access import Access
+from modules.api import api_client
 from modules.errors import EnvironmentFault
 
 RUNNING, SUCCEEDED, FAILED, UNKNOWN = "Running", "Succeeded", "Failed", "Unknown"
@@ -45,7 +46,7 @@ class Snapshot:
     @property
     def decider(self) -> RoleState | None:
         by_name = {role.name: role for role in self.roles}
-        return next((by_name[name] for name in (*rules.CHIEFS, "worker") if name in by_name), None)
+        return by_name.get(rules.decider(by_name) or "")
 
     @property
     def state(self) -> str:
@@ -55,13 +56,17 @@ class Snapshot:
         return RUNNING if any(role.running for role in self.roles) else UNKNOWN
 
 
+class NoTraining(EnvironmentFault):
+    """The cluster answers, but has no such training."""
+
+
 class Live:
     """The objects of one training in one cluster."""
 
     def __init__(self, access: Access, name: str, namespace: str) -> None:
-        api = api_client(access)
+        api = api_client(access.kubeconfig, access.context)
         self.name, self.namespace = name, namespace
-        self._where = f"context '{access.context}', server {access.server}"
+        self._where = access.where
         self._batch, self._core = client.BatchV1Api(api), client.CoreV1Api(api)
         self._selector = ",".join(f"{key}={value}" for key, value in names.selector(name).items())
 
@@ -69,12 +74,11 @@ class Live:
         jobs = self._listed(self._batch.list_namespaced_job)
         pods = self._listed(self._core.list_namespaced_pod)
         if not jobs:
-            raise EnvironmentFault(
+            raise NoTraining(
                 f"no training '{self.name}' in namespace '{self.namespace}': {self._where}", fix="deploy it: pulumi up"
             )
-        order = {name: rank for rank, name in enumerate((*rules.IN_CLUSTER, "evaluator"))}
         roles = [_role_state(job, [pod for pod in pods if _role(pod) == _role(job)]) for job in jobs]
-        roles.sort(key=lambda role: (order.get(role.name, len(order)), role.name))
+        roles.sort(key=lambda role: rules.rank(role.name))
         return Snapshot(self.name, self.namespace, tuple(roles))
 
     def job_ids(self) -> set[str]:
@@ -134,7 +138,8 @@ def _role_state(job: Mapping[str, Any], pods: list[dict[str, Any]]) -> RoleState
     elif "Failed" in true or "FailureTarget" in true:
         state = FAILED
     else:
-        state = RUNNING if "Running" in phases else UNKNOWN
+        # A pod that has ended before its Job says so is still part of a running role.
+        state = UNKNOWN if set(phases) <= {"Pending", "Unknown", None} else RUNNING
     ended = true.get("Failed") or true.get("FailureTarget") or {}
     return RoleState(
         name=_role(job),

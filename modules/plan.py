@@ -75,7 +75,7 @@ class Plan:
     @property
     def distributed(self) -> bool:
         """TensorFlow takes a TF_CONFIG of one replica for a cluster and waits for peers: it gets none."""
-        return sum(role.replicas for role in self.roles) > 1
+        return sum(role.replicas for role in self.roles if role.in_cluster or role.name == rules.EVALUATOR) > 1
 
     @property
     def decider(self) -> Role:
@@ -93,18 +93,20 @@ class Plan:
 
 def plan(spec: ClusterSpec, code: Mapping[str, bytes] | None = None) -> Plan:
     """What `spec` means, with the files of its `code:` folder."""
-    decider = next(role for role in (*rules.CHIEFS, "worker") if role in spec.roles)
+    decider = rules.decider(spec.roles)
     return Plan(
         name=spec.name,
         namespace=spec.namespace,
         context=spec.context,
         run=spec.run,
-        roles=tuple(_role(spec, name, settings, name == decider) for name, settings in spec.roles.items()),
+        roles=tuple(
+            _role(spec, name, spec.roles[name], decides=name == decider) for name in sorted(spec.roles, key=rules.rank)
+        ),
         code=dict(sorted((code or {}).items())),
     )
 
 
-def _role(spec: ClusterSpec, name: str, settings: RoleSpec, decides: bool) -> Role:
+def _role(spec: ClusterSpec, name: str, settings: RoleSpec, *, decides: bool) -> Role:
     command, args = _program(name, settings)
     return Role(
         name=name,
@@ -113,11 +115,11 @@ def _role(spec: ClusterSpec, name: str, settings: RoleSpec, decides: bool) -> Ro
         image=settings.image or spec.image or "",
         command=command,
         args=args,
-        env=dict(settings.env),
+        env=dict(sorted(settings.env.items())),
         cpu=settings.resources.cpu,
         memory=settings.resources.memory,
         port=DEFAULT_PORT,
-        in_cluster=name in rules.IN_CLUSTER if settings.in_cluster is None else settings.in_cluster,
+        in_cluster=rules.stands_in_cluster(name, settings.in_cluster),
         decides=decides,
         retries=CHIEF_RETRIES if decides else ALWAYS_BACK,
         addresses=tuple(f"{names.host(spec.name, name, i)}:{DEFAULT_PORT}" for i in range(settings.replicas)),
@@ -142,7 +144,7 @@ def uses_builtin_server(plan: Plan) -> bool:
     return any(role.command == BUILTIN_COMMAND for role in plan.roles)
 
 
-def check_sizes(data: Mapping[str, str], binary: Mapping[str, str], cluster_json: str) -> None:
+def check_sizes(data: Mapping[str, str], binary: Mapping[str, str], variables: Mapping[str, str]) -> None:
     """Refuses what the API server or the kernel would refuse later, with words that name the cause."""
     problems: list[Problem] = []
     size = sum(len(key) + len(value.encode()) for key, value in data.items())
@@ -150,8 +152,10 @@ def check_sizes(data: Mapping[str, str], binary: Mapping[str, str], cluster_json
     if size > CONFIG_MAP_LIMIT:
         rule = f"code and host lists are {size:,} bytes; a ConfigMap takes {CONFIG_MAP_LIMIT:,}"
         problems.append(Problem("code", rule, fix="ship less, or put the code into the image"))
-    if len(cluster_json) > ENV_LIMIT:
-        rule = f"the cluster's addresses are {len(cluster_json):,} bytes; an environment variable takes {ENV_LIMIT:,}"
+    longest = max((f"{name}={value}" for name, value in variables.items()), key=len)
+    if len(longest) > ENV_LIMIT:
+        name = longest.partition("=")[0]
+        rule = f"the addresses in {name} are {len(longest):,} bytes; an environment variable takes {ENV_LIMIT:,}"
         problems.append(Problem("roles", rule, fix="fewer replicas, or a shorter `name:`"))
     if problems:
         raise SpecError(problems)

@@ -3,7 +3,7 @@
 import re
 from decimal import Decimal
 
-_QUANTITY = re.compile(r"(?P<number>[0-9]+(\.[0-9]*)?|\.[0-9]+)(?P<suffix>[eE][-+]?[0-9]+|[numkMGTPE]|[KMGTPE]i|)")
+_QUANTITY = re.compile(r"(?P<number>[0-9]+(\.[0-9]*)?|\.[0-9]+)(?P<suffix>[eE][-+]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i|)")
 
 _MULTIPLIERS = {
     "n": Decimal("1e-9"),

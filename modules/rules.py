@@ -5,7 +5,7 @@ Each rule is a function from the spec to the Problems it finds. Field rules are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from modules import names
@@ -16,9 +16,30 @@ if TYPE_CHECKING:
 
 # TensorFlow calls the coordinating replica `chief`, older programs `master`; there is one of it in a cluster.
 CHIEFS = ("chief", "master")
-# What stands in the cluster part of TF_CONFIG. The evaluator reads checkpoints beside the cluster: TensorFlow's
-# estimators hang when it is listed.
+# What stands in the cluster part of TF_CONFIG.
 IN_CLUSTER = (*CHIEFS, "ps", "worker")
+# It reads checkpoints beside the cluster, and knows itself by its task alone: TensorFlow's estimators hang when it is
+# listed.
+EVALUATOR = "evaluator"
+
+# What tells a replica who it is, besides the host lists of the roles.
+IDENTITY_VARIABLES = ("JOB_COMPLETION_INDEX", "JOB_NAME", "TASK_INDEX", "TF_CLUSTER", "TF_CONFIG")
+
+
+def rank(role: str) -> tuple[int, str]:
+    """TensorFlow's roles first. The order of the file means nothing: the engine hands it over sorted by name."""
+    known = (*IN_CLUSTER, EVALUATOR)
+    return known.index(role) if role in known else len(known), role
+
+
+def decider(roles: Collection[str]) -> str | None:
+    """The role whose end is the end of the training."""
+    return next((role for role in (*CHIEFS, "worker") if role in roles), None)
+
+
+def stands_in_cluster(role: str, asked: bool | None) -> bool:
+    """Whether a role stands in the cluster part of TF_CONFIG."""
+    return role in IN_CLUSTER if asked is None else asked
 
 
 def broken(spec: ClusterSpec) -> list[Problem]:
@@ -44,7 +65,7 @@ def _one_chief(spec: ClusterSpec) -> Iterator[Problem]:
 
 
 def _someone_decides_the_outcome(spec: ClusterSpec) -> Iterator[Problem]:
-    if not any(role in spec.roles for role in (*CHIEFS, "worker")):
+    if not decider(spec.roles):
         yield Problem("roles", "nobody can finish the training", ", ".join(spec.roles), fix="add a chief or a worker")
 
 
@@ -59,7 +80,17 @@ def _names_fit(spec: ClusterSpec) -> Iterator[Problem]:
     excess = len(longest) - names.DNS_LABEL_MAX
     if excess > 0:
         rule = f"too long: the pod hostname '{longest}' would have {len(longest)} characters of {names.DNS_LABEL_MAX}"
-        yield Problem("name", rule, fix=f"at most {len(spec.name) - excess} characters, because of the role {role}")
+        room = len(spec.name) - excess
+        fix = f"at most {room} characters, because of the role {role}" if room > 0 else f"shorten the role {role}"
+        yield Problem("name", rule, fix=fix)
+
+
+def _the_identity_is_ours(spec: ClusterSpec) -> Iterator[Problem]:
+    ours = {*IDENTITY_VARIABLES, *(names.hosts_variable(role) for role in spec.roles)}
+    for role, settings in spec.roles.items():
+        for variable in sorted(ours & settings.env.keys()):
+            rule = "is set for every replica by tfcluster, from the roles of this file"
+            yield Problem(f"roles.{role}.env.{variable}", rule, fix="remove it, or choose another name")
 
 
 def _a_builtin_server_has_no_command(spec: ClusterSpec) -> Iterator[Problem]:
@@ -69,10 +100,20 @@ def _a_builtin_server_has_no_command(spec: ClusterSpec) -> Iterator[Problem]:
             yield Problem(f"roles.{role}.entrypoint", "says what runs without a command, but there is one", fix=fix)
 
 
+def _a_server_is_part_of_the_cluster(spec: ClusterSpec) -> Iterator[Problem]:
+    for role, settings in spec.roles.items():
+        served = settings.entrypoint == "builtin" or (role == "ps" and not (settings.entrypoint or settings.command))
+        if served and not settings.args and not stands_in_cluster(role, settings.in_cluster):
+            fix = "`inCluster: true`, or a command of its own"
+            yield Problem(f"roles.{role}", "runs the built-in server, but stands outside the cluster", fix=fix)
+
+
 _RULES = (
     _every_role_has_an_image,
     _one_chief,
     _someone_decides_the_outcome,
     _names_fit,
+    _the_identity_is_ours,
     _a_builtin_server_has_no_command,
+    _a_server_is_part_of_the_cluster,
 )

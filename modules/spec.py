@@ -8,7 +8,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, WithJsonSchema
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
@@ -20,6 +20,9 @@ MAX_REPLICAS = 10_000
 
 ROLE_NAME = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
 ENV_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
+
+# pydantic writes down the pattern of a map's keys, but not that other keys are refused.
+_ONLY_VALID_NAMES: dict[str, Any] = {"additionalProperties": False}
 
 
 def _as_env_text(value: object) -> object:
@@ -37,10 +40,14 @@ def _as_quantity(value: object) -> object:
     return text
 
 
-EnvText = Annotated[str, BeforeValidator(_as_env_text)]
+EnvText = Annotated[
+    str, BeforeValidator(_as_env_text), WithJsonSchema({"type": ["string", "number", "boolean"]}, mode="validation")
+]
 EnvName = Annotated[str, StringConstraints(pattern=ENV_NAME)]
 RoleName = Annotated[str, StringConstraints(pattern=ROLE_NAME)]
-Quantity = Annotated[str, BeforeValidator(_as_quantity)]
+Quantity = Annotated[
+    str, BeforeValidator(_as_quantity), WithJsonSchema({"type": ["string", "number"]}, mode="validation")
+]
 Words = Annotated[tuple[EnvText, ...], Field(min_length=1)]
 
 
@@ -82,7 +89,11 @@ class RoleSpec(Model):
         description="What runs without a command: the image's own program, or the built-in parameter server. "
         "Default: `builtin` for ps, `image` for every other role.",
     )
-    env: Mapping[EnvName, EnvText] = Field(default_factory=dict, description="Environment variables of the program.")
+    env: Mapping[EnvName, EnvText] = Field(
+        default_factory=dict,
+        description="Environment variables of the program.",
+        json_schema_extra=_ONLY_VALID_NAMES,
+    )
     resources: ResourcesSpec = Field(default_factory=ResourcesSpec, description="CPU and memory of each replica.")
     in_cluster: bool | None = Field(
         default=None,
@@ -109,7 +120,9 @@ class ClusterSpec(Model):
     engine: Literal["jobs"] = Field(default="jobs", description="What runs the roles: one Indexed Job each.")
     run: int = Field(default=1, ge=1, description="Raise it to run the same experiment again.")
     roles: Mapping[RoleName, RoleSpec] = Field(
-        min_length=1, description="chief (or master), ps, worker, evaluator; any other name is a companion role."
+        min_length=1,
+        description="chief (or master), ps, worker, evaluator; any other name is a companion role.",
+        json_schema_extra=_ONLY_VALID_NAMES,
     )
 
 
@@ -122,38 +135,42 @@ def load(raw: object, *, stack: str, source: str = "the stack") -> ClusterSpec:
     spec, problems = _salvaged(data)
     broken = {problem.path for problem in problems}
     if spec is not None:
-        problems += [found for found in rules.broken(spec) if not _below(found.path, broken)]
+        problems += [found for found in rules.broken(spec) if not _touches(found.path, broken)]
     if spec is None or problems:
         raise SpecError(problems, source)
     return spec
 
 
 def _salvaged(data: dict[str, Any]) -> tuple[ClusterSpec | None, list[Problem]]:
-    """All field problems, and the spec without the broken fields, so that the other rules can be asked as well."""
+    """All field problems, and the spec without the broken fields, so that the other rules can be asked as well.
+
+    Only the first look finds problems of the user's: later ones see what this function removed.
+    """
     problems: list[Problem] = []
     data = copy.deepcopy(data)
     while True:
         try:
-            return ClusterSpec.model_validate(data), problems
+            return ClusterSpec.model_validate(data, by_alias=True, by_name=False), problems
         except ValidationError as error:
             details = error.errors(include_url=False)
-            problems += [found for found in map(_problem, details) if found not in problems]
-            if not all(_without(data, detail) for detail in details):
-                return None, problems
+            # A list with a broken word in it counts as empty, too: that is no problem of its own.
+            problems = problems or [_problem(d) for d in details if not (d["type"] == "too_short" and d["input"])]
+            broken = [_innermost(data, detail) for detail in details]
+            for place in broken:
+                if place is None:
+                    return None, problems
+                container, key = place
+                container.pop(key, None)
 
 
-def _without(data: Any, detail: ErrorDetails) -> bool:
-    """Removes the innermost part of `data` that `detail` speaks of; False when there is none to remove."""
-    parents: list[tuple[Any, Any]] = []
+def _innermost(data: Any, detail: ErrorDetails) -> tuple[Any, Any] | None:
+    """The innermost part of `data` that `detail` speaks of: the map that it is in, and its key there."""
+    place = None
     for step in detail["loc"]:
         if isinstance(data, Mapping) and step in data:
-            parents.append((data, step))
+            place = (data, step)
             data = data[step]
-    if not parents:
-        return False
-    container, key = parents[-1]
-    container.pop(key, None)
-    return True
+    return place
 
 
 def _problem(detail: ErrorDetails) -> Problem:
@@ -207,7 +224,9 @@ def _as_list(value: object) -> str:
 
 def _type_name(value: object) -> str:
     names = {bool: "true/false", int: "a whole number", float: "a number", str: "text", type(None): "nothing"}
-    return names.get(type(value), "a map" if isinstance(value, Mapping) else "a list")
+    if isinstance(value, list | tuple):
+        return "a list"
+    return "a map" if isinstance(value, Mapping) else names.get(type(value), type(value).__name__)
 
 
 def _shown(value: object) -> str:
@@ -222,8 +241,13 @@ def _dotted(steps: list[int | str]) -> str:
     return text
 
 
-def _below(path: str, broken: set[str]) -> bool:
-    return any(path == other or path.startswith((f"{other}.", f"{other}[")) for other in broken)
+def _touches(path: str, broken: set[str]) -> bool:
+    """Whether this path is broken, or lies below what is, or has lost a part that is."""
+    return any(path in (other, _parent(other)) or path.startswith((f"{other}.", f"{other}[")) for other in broken)
+
+
+def _parent(path: str) -> str:
+    return path[: max(path.rfind("."), path.rfind("["), 0)]
 
 
 def _known_keys(steps: list[int | str]) -> list[str]:

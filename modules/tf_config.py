@@ -8,7 +8,7 @@ the index is declared first.
 import json
 from typing import Any
 
-from modules import names
+from modules import names, rules
 from modules.plan import Plan, Role
 
 CLUSTER_KEY = "cluster.json"
@@ -29,6 +29,13 @@ def host_lists(plan: Plan) -> dict[str, str]:
     return {names.hosts_key(role.name): ",".join(role.addresses) for role in plan.roles}
 
 
+def growing_variables(plan: Plan) -> dict[str, str]:
+    """The variables whose length depends on the number of replicas, as a pod gets them."""
+    lists = {names.hosts_variable(role.name): ",".join(role.addresses) for role in plan.roles}
+    role = max((role.name for role in plan.roles), key=len)
+    return {**lists, "TF_CONFIG": _TF_CONFIG.format(role=role).replace("$(TF_CLUSTER)", cluster_json(plan))}
+
+
 def environment(plan: Plan, role: Role, config_map: str) -> list[dict[str, Any]]:
     """The env that makes each replica of `role` itself. What the user sets comes after it and may refer to it."""
 
@@ -42,7 +49,7 @@ def environment(plan: Plan, role: Role, config_map: str) -> list[dict[str, Any]]
         {"name": "TASK_INDEX", "value": "$(JOB_COMPLETION_INDEX)"},
         *(from_config(names.hosts_variable(other.name), names.hosts_key(other.name)) for other in plan.roles),
     ]
-    if plan.distributed and (role.in_cluster or role.name == "evaluator"):
+    if plan.distributed and (role.in_cluster or role.name == rules.EVALUATOR):
         env += [
             from_config("TF_CLUSTER", CLUSTER_KEY),
             {"name": "TF_CONFIG", "value": _TF_CONFIG.format(role=role.name)},

@@ -10,21 +10,25 @@ import time
 from rich.console import Console
 from rich.live import Live as Screen
 from rich.table import Table
+from rich.text import Text
 
-from modules.live import FAILED, SUCCEEDED, Live, RoleState, Snapshot
+from modules.errors import EnvironmentFault
+from modules.live import FAILED, SUCCEEDED, Live, NoTraining, RoleState, Snapshot
 
 # Often enough to feel live, seldom enough not to be felt by an API server.
 PERIOD_SECONDS = 1.0
 # Without a terminal somebody still wants to know that it is alive.
 HEARTBEAT_SECONDS = 30.0
 
+# A training outlives a restart of the API server, and so does whoever watches it.
+SILENCE_SECONDS = 120.0
+
 _STYLES = {SUCCEEDED: "green", FAILED: "red", "Running": "cyan", "Unknown": "yellow"}
 
 
-def table(snapshot: Snapshot, seconds: float) -> Table:
-    grid = Table(
-        title=f"{snapshot.name} · {snapshot.state} · {seconds:.0f} s", title_justify="left", title_style="bold"
-    )
+def table(snapshot: Snapshot, remark: str = "") -> Table:
+    title = " · ".join(filter(None, (snapshot.name, snapshot.state, remark)))
+    grid = Table(title=Text(title), title_justify="left", title_style="bold")
     for heading in ("role", "state"):
         grid.add_column(heading)
     for heading in ("desired", "pending", "running", "succeeded", "failed", "restarts"):
@@ -33,7 +37,7 @@ def table(snapshot: Snapshot, seconds: float) -> Table:
     for role in snapshot.roles:
         counts = (role.desired, role.pending, role.running, role.succeeded, role.failed, role.restarts)
         state = f"[{_STYLES[role.state]}]{role.state}[/]"
-        grid.add_row(role.name, state, *(str(count) for count in counts), role.note)
+        grid.add_row(role.name, state, *(str(count) for count in counts), Text(role.note))
     return grid
 
 
@@ -49,18 +53,26 @@ def line(snapshot: Snapshot) -> str:
 def watch(live: Live, timeout: float | None) -> Snapshot:
     """Shows the training until its outcome is decided; the last snapshot, undecided when the time is over."""
     console = Console(stderr=True)
-    started = said = time.monotonic()
-    shown = ""
+    started = said = answered = time.monotonic()
+    shown = remark = ""
     snapshot = live.snapshot()
-    with Screen(console=console, auto_refresh=False, transient=False) as screen:
+    with Screen(console=console, auto_refresh=False) as screen:
         while True:
             elapsed = time.monotonic() - started
+            text = " · ".join(filter(None, (line(snapshot), remark)))
             if console.is_terminal:
-                screen.update(table(snapshot, elapsed), refresh=True)
-            elif line(snapshot) != shown or time.monotonic() - said >= HEARTBEAT_SECONDS:
-                shown, said = line(snapshot), time.monotonic()
-                print(f"{elapsed:5.0f} s  {shown}", file=sys.stderr, flush=True)
+                screen.update(table(snapshot, f"{elapsed:.0f} s {remark}".strip()), refresh=True)
+            elif text != shown or time.monotonic() - said >= HEARTBEAT_SECONDS:
+                shown, said = text, time.monotonic()
+                print(f"{elapsed:5.0f} s  {text}", file=sys.stderr, flush=True)
             if snapshot.state in (SUCCEEDED, FAILED) or (timeout is not None and elapsed >= timeout):
                 return snapshot
             time.sleep(PERIOD_SECONDS)
-            snapshot = live.snapshot()
+            try:
+                snapshot, answered, remark = live.snapshot(), time.monotonic(), ""
+            except NoTraining:
+                raise
+            except EnvironmentFault:
+                remark = "the cluster does not answer"
+                if time.monotonic() - answered > SILENCE_SECONDS:
+                    raise

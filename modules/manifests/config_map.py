@@ -37,7 +37,7 @@ def content(plan: Plan) -> Content:
             text[key] = plan.code[path].decode()
         except UnicodeDecodeError:
             binary[key] = base64.b64encode(plan.code[path]).decode()
-    planning.check_sizes(text, binary, text[tf_config.CLUSTER_KEY])
+    planning.check_sizes(text, binary, tf_config.growing_variables(plan))
     return Content(text, binary, code_keys(plan))
 
 
