@@ -1,12 +1,13 @@
 # The short way to everything. Each target is one or two calls of ./tfcluster, which work as well without make.
 
 STACK ?= local
-PYTHON = $$(sh local/setup.sh --dev)/bin/python
+# The tests' Python, made when it is not there.
+DEV = dev=$$(sh local/setup.sh --dev) && $$dev/bin/python
 
 .PHONY: help up down preview test test-fast lint bench
 
 help:            ## this list
-	@sed -n 's/^\([a-z-]*\): *## /\1\t/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 14
 
 up:              ## tools, cluster, image, pulumi up, live view until the training has ended
 	./tfcluster local train --stack $(STACK)
@@ -14,17 +15,19 @@ up:              ## tools, cluster, image, pulumi up, live view until the traini
 preview:         ## what `make up` would change; needs no cluster
 	./tfcluster local pulumi preview --stack $(STACK)
 
-down:            ## pulumi destroy, then stop the cluster
+down:            ## pulumi destroy, then stop the embedded cluster if the stack was there
 	./tfcluster local clear --stack $(STACK)
 
 lint:            ## ruff and pyright
-	$(PYTHON) -m ruff check . && $(PYTHON) -m ruff format --check . && $(PYTHON) -m pyright
+	$(DEV) -m ruff check .
+	$(DEV) -m ruff format --check .
+	$(DEV) -m pyright --pythonpath $$dev/bin/python
 
-test-fast: lint  ## lint, unit and program tests: no cluster, no root
-	$(PYTHON) -m pytest tests/unit tests/program
+test-fast:       ## unit and program tests: no cluster, no root
+	$(DEV) -m pytest tests/unit tests/program
 
 test: lint       ## everything: also a real cluster and real trainings
-	$(PYTHON) -m pytest tests
+	$(DEV) -m pytest tests
 
 bench:           ## the numbers of docs/architecture.md
-	$(PYTHON) -m tests.bench
+	$(DEV) -m tests.bench

@@ -18,9 +18,7 @@ def add_calls(parser: argparse.ArgumentParser) -> None:
     up.add_argument("--nodes", type=_positive, metavar="N", help="how many nodes (default 1, or what runs)")
     up.add_argument("--gpus", type=_not_negative, metavar="G", help="GPUs that each node pretends to have")
     up.add_argument("--control-plane-only", action="store_true", help="no nodes, no root: the API and its controllers")
-    up.add_argument(
-        "--kwok", type=_not_negative, default=0, metavar="N", help="with --control-plane-only: N kwok nodes"
-    )
+    up.add_argument("--kwok", type=_not_negative, metavar="N", help="N more nodes that exist in the API only")
     up.set_defaults(handler=_up)
 
     calls.add_parser("down", help="stop the cluster and remove its state").set_defaults(handler=_down)
@@ -51,17 +49,17 @@ def add_calls(parser: argparse.ArgumentParser) -> None:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number
+    return _whole_number(text, at_least=1)
 
 
 def _not_negative(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError("must not be negative")
-    return number
+    return _whole_number(text, at_least=0)
+
+
+def _whole_number(text: str, at_least: int) -> int:
+    if not text.isdecimal() or int(text) < at_least:
+        raise argparse.ArgumentTypeError(f"must be a whole number, at least {at_least} (got '{text}')")
+    return int(text)
 
 
 def _build(given: argparse.Namespace) -> int:
