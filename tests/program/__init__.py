@@ -1,0 +1,1 @@
+"""The Pulumi program under a recording monitor: no engine, no cluster."""

@@ -1,0 +1,1 @@
+"""Pure modules and loopback: no root, no engine, no cluster."""
