@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
-from local import cluster, paths, tools
+from local import cluster, config, paths, tools
 from modules.errors import EnvironmentFault
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -37,8 +37,8 @@ def cannot_run(reason: object) -> None:
 
 @contextmanager
 def running_cluster(nodes: int) -> Iterator[None]:
-    """A cluster with at least so many nodes: the one that runs, else one that is stopped afterwards."""
-    mine = cluster.running() is None
+    """A cluster with at least so many nodes: the one that is here, else one that is gone afterwards."""
+    mine = config.load() is None
     try:
         tools.ensure("pulumi", "kubernetes", "coredns")
         cluster.up(nodes=nodes)
