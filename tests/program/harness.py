@@ -117,6 +117,8 @@ def run(
     """Runs `program`; what it raises is raised here. `into` keeps what was registered before that."""
     deployment = Deployment() if into is None else into
     contextvars.copy_context().run(_isolated, program, stack, project, preview, config or {}, deployment)
+    # Resources that do not wait for each other are registered in any order.
+    deployment.resources.sort(key=lambda resource: resource.urn)
     return deployment
 
 
