@@ -128,11 +128,9 @@ def _role(spec: ClusterSpec, name: str, settings: RoleSpec, *, decides: bool) ->
 
 def _program(name: str, settings: RoleSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Command and args; both empty: the image's own program."""
-    command, args = settings.command or (), settings.args or ()
-    builtin = settings.entrypoint == "builtin" or (name == "ps" and settings.entrypoint is None)
-    if builtin and not (command or args):
+    if rules.runs_builtin_server(name, settings):
         return BUILTIN_COMMAND, ()
-    return command, args
+    return settings.command or (), settings.args or ()
 
 
 def builtin_server_text() -> str:

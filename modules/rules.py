@@ -12,7 +12,7 @@ from modules import names
 from modules.errors import Problem
 
 if TYPE_CHECKING:
-    from modules.spec import ClusterSpec
+    from modules.spec import ClusterSpec, RoleSpec
 
 # TensorFlow calls the coordinating replica `chief`, older programs `master`; there is one of it in a cluster.
 CHIEFS = ("chief", "master")
@@ -40,6 +40,12 @@ def decider(roles: Collection[str]) -> str | None:
 def stands_in_cluster(role: str, asked: bool | None) -> bool:
     """Whether a role stands in the cluster part of TF_CONFIG."""
     return role in IN_CLUSTER if asked is None else asked
+
+
+def runs_builtin_server(role: str, settings: RoleSpec) -> bool:
+    """Whether a role's program is the parameter server that we bring."""
+    builtin = settings.entrypoint == "builtin" or (role == "ps" and settings.entrypoint is None)
+    return builtin and not (settings.command or settings.args)
 
 
 def broken(spec: ClusterSpec) -> list[Problem]:
@@ -102,8 +108,7 @@ def _a_builtin_server_has_no_command(spec: ClusterSpec) -> Iterator[Problem]:
 
 def _a_server_is_part_of_the_cluster(spec: ClusterSpec) -> Iterator[Problem]:
     for role, settings in spec.roles.items():
-        served = settings.entrypoint == "builtin" or (role == "ps" and not (settings.entrypoint or settings.command))
-        if served and not settings.args and not stands_in_cluster(role, settings.in_cluster):
+        if runs_builtin_server(role, settings) and not stands_in_cluster(role, settings.in_cluster):
             fix = "`inCluster: true`, or a command of its own"
             yield Problem(f"roles.{role}", "runs the built-in server, but stands outside the cluster", fix=fix)
 

@@ -32,13 +32,14 @@ def content(plan: Plan) -> Content:
     binary: dict[str, str] = {}
     if planning.uses_builtin_server(plan):
         text[planning.BUILTIN_SERVER] = planning.builtin_server_text()
-    for key, path in code_keys(plan).items():
+    code_paths = code_keys(plan)
+    for key, path in code_paths.items():
         try:
             text[key] = plan.code[path].decode()
         except UnicodeDecodeError:
             binary[key] = base64.b64encode(plan.code[path]).decode()
     planning.check_sizes(text, binary, tf_config.growing_variables(plan))
-    return Content(text, binary, code_keys(plan))
+    return Content(text, binary, code_paths)
 
 
 def code_keys(plan: Plan) -> dict[str, str]:
